@@ -9,6 +9,8 @@ NestedKey: TypeAlias = "str | tuple[str, ...]"
 Path: TypeAlias = "tuple[str, ...]"
 
 DONE_NAMES = ("done", "terminated", "truncated")
+LIFE_NAMES = ("alive", "mask")
+"""Who exists and is not done, and who acts; they come together."""
 
 
 def path(key: NestedKey) -> Path:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from marlenv.constants import on_cpu
 from marlenv.errors import GroupError, KeyMissing, ShapeError
+from marlenv.keys import LIFE_NAMES
 from marlenv.physics.laws.bodies import Bodies
 from marlenv.physics.laws.contacts import Pose
 from marlenv.physics.laws.entities import Agent
@@ -38,9 +39,6 @@ Kept: TypeAlias = "Mapping[tuple[str, ...], Tensor]"
 
 SHARED = ""
 """The key under which infos carry what belongs to a row and not to a group."""
-LIFE = ("alive", "mask")
-"""Names among the infos of groups, where agents may die: who lives now, and who lived before the step. Data hold them
-beside the observations, both as whoever lives and is not done."""
 TOUCH = 1e-5  # metres; bodies that overlap by less touch
 FORMS = {
     "alive": (1, 1, "[B, A]"),
@@ -254,10 +252,10 @@ class Simulation:
         infos = {
             group: self._spread(group, values) for group, values in self._by_group("info", self.scenario.info()).items()
         }
-        for name, lives in self._alive().items():
+        for name, lives in self._alive().items():  # who lives, and who lived before: who is born last of all has not
             observations[name] = _where(lives, observations[name])
             lived = lives if before is None else before[name]
-            infos[name] = infos.get(name, {}) | dict(zip(LIFE, (lives, lived), strict=True))
+            infos[name] = infos.get(name, {}) | dict(zip(LIFE_NAMES, (lives, lived), strict=True))
         if shared := self.scenario.shared_info():
             infos[SHARED] = dict(shared)
         if torch.get_default_dtype() != torch.float32:  # what a scenario computes without saying a dtype
@@ -424,7 +422,7 @@ class Simulation:
                     f"when an episode begins, got {name!r}: {lives.dtype} {list(lives.shape)}, "
                     f"{int(lives.bool().sum())} of {lives.numel()} True"
                 )
-        if taken := sorted({key for values in own.values() for key in values if key in LIFE}) if alive else []:
+        if taken := sorted({key for values in own.values() for key in values if key in LIFE_NAMES}) if alive else []:
             raise KeyMissing(f"{self._who('info')}: {taken} are given by {self._who('alive')}; leave them out")
 
     def _check_infos(self, infos: Infos) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from marlenv.keys import beside, nested, under
+from marlenv.keys import DONE_NAMES, beside, nested, under
 from marlenv.tensordicts import fetch
 from marlenv.testing.blame import owner
 from marlenv.testing.checks import PLAYED, NotReached, check, levels, require
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 MATCH = (PLAYED, "data_match_the_specs")
 NOTHING_DONE = "nothing_is_done_after_a_reset"
-FLAGS = ("done", "terminated", "truncated")
 
 
 @check("return done flags that are False from _reset, or pass allow_done_after_reset=True", needs=())
@@ -85,9 +84,14 @@ def the_dead_do_not_change(case: Case) -> None:
     for i, data in enumerate(m.data_then for m in case.trace.moments):
         for names in levels(env):
             key = names.get("truncated")
-            if key is None or isinstance(key, str) or "done" not in env.done_keys or not names.keys() >= set(FLAGS):
+            if (
+                key is None
+                or isinstance(key, str)
+                or "done" not in env.done_keys
+                or not names.keys() >= set(DONE_NAMES)
+            ):
                 continue
-            flags = {name: data.get(("next", *nested((*key[:-1], name)))) for name in FLAGS}
+            flags = {name: data.get(("next", *nested((*key[:-1], name)))) for name in DONE_NAMES}
             terminated, truncated = flags["terminated"], flags["truncated"]
             goes_on = ~data["next", "done"].flatten(len(env.batch_size)).any(-1)
             goes_on = goes_on.reshape(*goes_on.shape, *[1] * (terminated.ndim - goes_on.ndim))
@@ -100,7 +104,7 @@ def the_dead_do_not_change(case: Case) -> None:
                 cut = truncated & before["only"]
                 require(not bool(cut.any()), f"{key!r}: a terminated agent became truncated in step {i}")
                 still = before["ended"] if gone is None else before["ended"] & gone
-                for name in FLAGS if gone is not None else ():
+                for name in DONE_NAMES if gone is not None else ():
                     moved = still & (flags[name] != before[name])
                     require(
                         not bool(moved.any()),

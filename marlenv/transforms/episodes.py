@@ -11,11 +11,11 @@ from tensordict import TensorDictBase
 from torch import Tensor
 
 from marlenv.errors import KeyMissing, SpecError, whole
-from marlenv.keys import NestedKey, Path, beside, nested, path
+from marlenv.keys import LIFE_NAMES, NestedKey, Path, beside, nested, path
 from marlenv.specs import Bounded, Composite
 from marlenv.tensordicts import fetch, write
 from marlenv.transforms.base import Kind, Transform
-from marlenv.transforms.flags import LIVES, tells_of
+from marlenv.transforms.flags import tells_of
 
 if TYPE_CHECKING:
     from marlenv.envs import EnvBase
@@ -89,8 +89,9 @@ class Truncation(PerLevel):
         if not (group and self.update_done and self.done_key == "done"):
             return ()
         observed, done = env.full_observation_spec, env.full_done_spec[nested((*group, "done"))]
-        alive, mask = (nested((*group, name)) for name in LIVES)
-        return tuple(key for key in (alive, mask) if alive in observed and tells_of(observed.get(key, None), done))
+        alive, mask = (nested((*group, name)) for name in LIFE_NAMES)
+        known = [key for key in (alive, mask) if key in observed and tells_of(observed[key], done)]
+        return tuple(known) if alive in known else ()
 
     def respec(self, specs: dict[Kind, Composite]) -> None:
         """Adds the flags."""

@@ -13,11 +13,8 @@ import torch
 from tensordict import TensorDictBase
 from torch import Tensor
 
-from marlenv.keys import DONE_NAMES
+from marlenv.keys import DONE_NAMES, LIFE_NAMES
 from marlenv.tensordicts import anything, entries, get, is_nested, parts, put
-
-LIVES = ("alive", "mask")
-"""Who is there and not done, and who acts; the second is of agents only where the first is there."""
 
 
 class Level(NamedTuple):
@@ -71,7 +68,7 @@ def _end_lives(td: TensorDictBase, before: Level) -> None:
         done, was = get(node, "done"), level.flags.get("done")
         if was is not None and isinstance(done, Tensor) and was.shape == done.shape:
             ended = done & ~was.to(done.device)
-            for key in LIVES if tells_of(get(node, "alive"), done) else ():
+            for key in LIFE_NAMES if tells_of(get(node, "alive"), done) else ():
                 if tells_of(flag := get(node, key), done):
                     put(node, key, flag & ~ended.squeeze(-1))
         _end_lives(node, level)

@@ -89,7 +89,9 @@ def test_random_opponents_follow_the_seed(play) -> None:  # noqa: ANN001
     assert "black plays" in games[0]
 
 
-def test_a_game_is_saved_where_names_have_spaces(play, tmp_path: Path) -> None:  # noqa: ANN001
+def test_a_game_is_saved_where_names_have_spaces(
+    play: Callable[[str, str], tuple[int, str, str]], tmp_path: Path
+) -> None:
     (tmp_path / "my games").mkdir()
     lines = "4 / save my games/one two.json / save 'my games/drei ü.json' / save \"4.svg\" / save / quit"
     _, out, _ = play("tic_tac_toe --seed 1", lines)

@@ -1,5 +1,6 @@
 """What VMAS as it is does otherwise than we do: found by looking, scenario by scenario, and said on their pages."""
 
+import inspect
 import math
 import re
 import warnings
@@ -44,7 +45,7 @@ CAUSES = {
 
 def said(name):
     """What the page of a scenario says about VMAS."""
-    found = re.search(r"^    - VMAS: .*\n(?:      .*\n)*", load(harness.WHERE[name]).__doc__, re.M)
+    found = re.search(r"^- VMAS: .*(?:\n  .*)*", inspect.getdoc(load(harness.WHERE[name])), re.M)
     return " ".join(found[0].split()) if found else ""
 
 

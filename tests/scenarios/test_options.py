@@ -1,6 +1,7 @@
 """Every option of every scenario at odd and extreme values: what VMAS runs we run alike, or refuse for a reason."""
 
 import dataclasses
+import inspect
 import re
 import signal
 import warnings
@@ -287,15 +288,15 @@ def test_what_vmas_runs_and_we_do_not_means_nothing(name, options, says):
 
 @pytest.mark.parametrize(("name", "option"), sorted(BELOW_ZERO | NOBODY))
 def test_what_is_refused_is_refused_on_the_page(name, option):
-    about = load(harness.WHERE[name]).__doc__
-    text = re.search(rf"^        {option}: (.*(?:\n            .*)*)", about, re.M)[1]
+    about = inspect.getdoc(load(harness.WHERE[name]))
+    text = re.search(rf"^    {option}: (.*(?:\n        .*)*)", about, re.M)[1]
     assert re.search(r"from [\d.]+ (?:to \d+|on)|above 0|not both", text), text
 
 
 @pytest.mark.parametrize("name", harness.WHERE)
 def test_every_option_has_a_line_of_its_own_on_the_page(name):
     kind = load(harness.WHERE[name])
-    lines = re.findall(r"^        (\w+): ", kind.__doc__.partition("    Args:")[2], re.M)
+    lines = re.findall(r"^    (\w+): ", inspect.getdoc(kind).partition("Args:")[2], re.M)
     assert set(lines) == {field.name for field in dataclasses.fields(kind)}
 
 

@@ -377,14 +377,14 @@ def test_without_a_seed_every_env_draws_other_numbers() -> None:
 
 def test_an_env_that_has_a_seed_seeds_its_transforms() -> None:
     """As if it had been seeded with them; and so does one of the envs of a pool."""
-    make = lambda seed: marlenv.make("simple_spread", num_envs=2, seed=seed, compile="none")  # noqa: E731
-    three, four, again = (limits(cut_off(make(seed))) for seed in (3, 4, 3))
+    make = partial(marlenv.make, "simple_spread", num_envs=2, compile="none")
+    three, four, again = (limits(cut_off(make(seed=seed))) for seed in (3, 4, 3))
     assert torch.equal(three, again)
     assert not torch.equal(three, four)
-    whole = cut_off(make(8))
+    whole = cut_off(make(seed=8))
     whole.set_seed(3)
     assert torch.equal(limits(whole), three)
-    pools = [marlenv.SerialEnv(2, lambda: make(3)) for _ in "ab"]
+    pools = [marlenv.SerialEnv(2, lambda: make(seed=3)) for _ in "ab"]
     assert torch.equal(*(limits(cut_off(pool)) for pool in pools))
 
 

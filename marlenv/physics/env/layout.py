@@ -17,10 +17,10 @@ from torch import Size, Tensor
 from marlenv.groups import GroupTree
 from marlenv.groups.regroup_plan import Entries
 from marlenv.groups.specs import PAD_MASK
-from marlenv.keys import Path
+from marlenv.keys import LIFE_NAMES, Path
 from marlenv.physics.env.grouping import Grouping, wrap
 from marlenv.physics.jit.source import Field, result_fields
-from marlenv.physics.simulation import LIFE, SHARED, Simulation
+from marlenv.physics.simulation import SHARED, Simulation
 from marlenv.tensordicts import fetch, get, is_nested, new, plant, put, raw, write
 
 FLAGS = ("terminated", "truncated", "done")
@@ -152,11 +152,11 @@ class Layout:
         if not self.mortal:
             return flags
         terminated, truncated, _ = flags
-        alive, before = (get(node, name).unsqueeze(-1) for name in LIFE)
+        alive, before = (get(node, name).unsqueeze(-1) for name in LIFE_NAMES)
         lives = alive & (before | ~truncated)  # who is born in the last step of all has not lived
         terminated, truncated = terminated | ~lives, truncated & lives
         done = terminated | truncated
-        for name in LIFE:
+        for name in LIFE_NAMES:
             put(node, name, ~done.squeeze(-1))
         return terminated, truncated, done
 
@@ -362,7 +362,7 @@ def _entry(field: Field) -> Entry:
 
 def _of_life(field: Field) -> bool:
     """Whether it says who lives."""
-    return field.name[1:-1] == ("info",) and field.name[0] != SHARED and field.name[-1] in LIFE
+    return field.name[1:-1] == ("info",) and field.name[0] != SHARED and field.name[-1] in LIFE_NAMES
 
 
 def by_group(entries: Sequence[Entry], values: Mapping[Path, Tensor]) -> dict[str, dict[str, Any]]:

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from marlenv.errors import NotInSpec
 from marlenv.groups import GroupTree, pad
-from marlenv.keys import Path, nested
-from marlenv.physics.simulation import LIFE
+from marlenv.keys import LIFE_NAMES, Path, nested
 from marlenv.physics.task.actions import Control
 from marlenv.specs import (
     Binary,
@@ -34,7 +33,7 @@ def free(entries: Mapping[str, Any], lead: int) -> Composite:
             n: free(x, lead)
             if not isinstance(x, Tensor)
             else Binary(shape=x.shape[lead:], dtype=torch.bool)
-            if n in LIFE and lead == 2
+            if n in LIFE_NAMES and lead == 2
             else Unbounded(x.shape[lead:], dtype=x.dtype)
             for n, x in entries.items()
         }
